@@ -39,13 +39,21 @@ Stamp = tuple[int, int, int, int]
 two reveal files that were exchanged by ``mv`` or ``cp -p``."""
 
 
+CACHE = "RISKMATCH_CACHE"
+"""Variable that ``--cache`` sets: ``off``, ``auto`` or the folder of the caches."""
+
+
 def user_folder(purpose: Literal["cache", "state"]) -> Path:
     """Folder of riskmatch's files for this user: ``$XDG_CACHE_HOME``, or the platform's default.
+
+    That of caches is ``$RISKMATCH_CACHE``, where that is a folder.
 
     Args:
         purpose: ``"cache"`` for files that can be made again, ``"state"`` for those that cannot,
             which are in ``$XDG_STATE_HOME``.
     """
+    if purpose == "cache" and (given := os.environ.get(CACHE, "auto")) not in ("auto", "off", ""):
+        return Path(given).absolute()
     mac, other = {
         "cache": ("Library/Caches", ".cache"),
         "state": ("Library/Application Support", ".local/state"),

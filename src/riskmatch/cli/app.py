@@ -16,7 +16,7 @@ from keyword import iskeyword
 from typing import Any, TextIO, cast
 
 from riskmatch import trust
-from riskmatch.files import CONTROL, printable
+from riskmatch.files import CACHE, CONTROL, printable
 
 COMMANDS = {
     "advise": "advise what to train for a new domain, and what to expect there",
@@ -60,6 +60,8 @@ options
   --version    print the version
   --debug      with any command: print the traceback of an error
   --trust      import parts that files name, which runs their code (see below)
+  --cache WHERE  folder of the caches; off: decode images at every use; auto (default): keep
+               decoded images where the disk has room for them
 
 examples
   riskmatch demo
@@ -119,6 +121,7 @@ def _run(words: list[str]) -> int:
         raise unknown(noun, command, ["--help", "--version"] if noun == "option" else COMMANDS)
     rest = [word for word in words[1:] if word != "--trust"]
     trusted = len(rest) < len(words) - 1
+    rest = _without_cache(rest)
     if trusted and (command in READING or [command, *rest[:1]] in READING):
         raise BadInput(f"riskmatch {command} imports no part that a file names: leave out --trust.")
     if command in COMPUTING:
@@ -134,6 +137,22 @@ def _run(words: list[str]) -> int:
         raise RunFailed(
             f"A part ended the program with SystemExit({end.code!r}); it should raise an error."
         ) from end
+
+
+def _without_cache(words: list[str]) -> list[str]:
+    """The words without ``--cache WHERE``, which worker processes have to see, too."""
+    from riskmatch.cli.errors import BadInput
+
+    rest, given = list[str](), iter(words)
+    for word in given:
+        name, equals, value = word.partition("=")
+        if name != "--cache":
+            rest.append(word)
+        elif where := value if equals else next(given, ""):
+            os.environ[CACHE] = where
+        else:
+            raise BadInput("--cache needs a folder, off or auto.")
+    return rest
 
 
 def _execute(command: str, words: list[str]) -> int:

@@ -34,7 +34,7 @@ class StoredImages:
     memory. Indexing returns a copy in the memory format "channels last", the order of the file.
 
     Args:
-        pixels: (N, h, w, c), mapped from a file.
+        pixels: (N, h, w, c), mapped from a file, or what has its interface.
         rows: (n,) rows of ``pixels`` in this view; None for all of them.
         device: device of the tensors that indexing returns.
         content: hash of the file's content; empty where it is unknown.
@@ -50,7 +50,7 @@ class StoredImages:
 
     def __init__(
         self,
-        pixels: Tensor,
+        pixels: Any,
         rows: Tensor | None = None,
         device: torch.device | str = "cpu",
         content: str = "",
@@ -73,7 +73,8 @@ class StoredImages:
     @property
     def dtype(self) -> torch.dtype:
         """Data type of the tensors that indexing returns."""
-        return self._pixels.dtype
+        dtype: torch.dtype = self._pixels.dtype
+        return dtype
 
     def __getitem__(self, rows: Tensor | slice) -> Tensor:
         # NumPy copies whole images; torch's indexing copies value by value, about 20 times slower.
@@ -478,12 +479,24 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch on another device."""
-        return replace(self, x=self.x.to(device), y=self.y.to(device))
+        return replace(self, x=_moved(self.x, device), y=_moved(self.y, device))
+
+    def pinned(self) -> Batch:
+        """The batch with inputs from which a GPU copies while it works."""
+        assert isinstance(self.x, Tensor)
+        return replace(self, x=self.x.pin_memory(), y=self.y.pin_memory())
 
     @cached_property
     def domains(self) -> Tensor:
         """(n,) index of each sample's domain."""
         return places(self.sizes, self.x.device)
+
+
+def _moved(values: Any, device: torch.device | str) -> Any:
+    """Values on a device, to which pinned ones are copied while it works."""
+    if isinstance(values, Tensor):
+        return values.to(device, non_blocking=values.device.type == "cpu" and values.is_pinned())
+    return values.to(device)
 
 
 @lru_cache(maxsize=64)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,6 +38,56 @@ class Share:
     whole: Batch
     """Labels and domains of the whole batch; its inputs (n, 0) are empty."""
 
+    def to(self, device: torch.device | str) -> Share:
+        """The share on another device."""
+        return Share(self.own.to(device), self.positions.to(device), self.whole.to(device))
+
+    def pinned(self) -> Share:
+        """The share with inputs from which a GPU copies while it works."""
+        return replace(self, own=self.own.pinned())
+
+
+AHEAD = 2
+"""Batches that are drawn while a GPU works on another."""
+
+
+class Prefetched(Iterator[Any]):
+    """Batches that a thread draws ahead, copied to a GPU while it works.
+
+    The numbers of the batches, and so their bits, are those of drawing one after the other; what is
+    drawn ahead counts only once it is returned, so an interrupted run continues with the same ones.
+
+    Args:
+        sampler: the batches; its state counts those that were returned.
+        draw: the batch of a number, on the CPU.
+        device: where they are used.
+
+    Example:
+        >>> sampler = Sampler([Domain("a", torch.arange(9.0)[:, None], torch.arange(9))], 2, seed=0)
+        >>> batches = Prefetched(sampler, sampler.draw, torch.device("cpu"))
+        >>> torch.equal(next(batches).x, sampler.draw(0).x), sampler.state()
+        (True, {'drawn': 1})
+    """
+
+    def __init__(
+        self, sampler: Sampler, draw: Callable[[int], Batch | Share], device: torch.device
+    ) -> None:
+        self._sampler, self._draw, self._device = sampler, draw, device
+        self._thread = ThreadPoolExecutor(1, "batches")
+        self._ahead: deque[Future[Batch | Share]] = deque()
+
+    def __next__(self) -> Any:
+        drawn = self._sampler.state()["drawn"]
+        while len(self._ahead) <= AHEAD:
+            self._ahead.append(self._thread.submit(self._make, drawn + len(self._ahead)))
+        batch = self._ahead.popleft().result()
+        self._sampler.restore({"drawn": drawn + 1})
+        return batch.to(self._device)
+
+    def _make(self, number: int) -> Batch | Share:
+        batch = self._draw(number)
+        return batch.pinned() if self._device.type == "cuda" else batch
+
 
 class Sampler(Iterator[Batch]):
     """Infinite shuffled batches from several domains.
@@ -55,6 +108,7 @@ class Sampler(Iterator[Batch]):
         augment: applied to the inputs of every batch, with a generator that follows from ``seed``
             and the number of batches drawn.
         replacement: draw with replacement.
+        device: device of the batches; by default that of the domains.
 
     Example:
         >>> domain = Domain("a", torch.arange(5.0)[:, None], torch.zeros(5, dtype=torch.long))
@@ -74,6 +128,7 @@ class Sampler(Iterator[Batch]):
         seed: int,
         augment: Augment | None = None,
         replacement: bool = False,
+        device: torch.device | str | None = None,
     ) -> None:
         if batch_size < 0:
             raise ValueError(
@@ -84,23 +139,30 @@ class Sampler(Iterator[Batch]):
         self._seed = seed
         self._augment = augment
         self._replacement = replacement
+        self._device = device
         self._drawn = 0
         self._orders: dict[str, tuple[int, Tensor]] = {}
         whole = all(self._size_in_batch(domain) == len(domain) for domain in self._domains)
         self._constant = whole and augment is None and not replacement
         self._names = tuple(domain.name for domain in self._domains)
-        self._whole: Batch | None = None
-        self._share: Share | None = None
+        self._kept: dict[object, Batch | Share] = {}
 
     def __next__(self) -> Batch:
-        if self._constant and self._whole is None:
-            self._whole = Batch.join([(d.x[:], d.y) for d in self._domains], self._names)
-        batch = self._whole
-        if batch is None:
-            rows = [(domain, self._rows(domain)) for domain in self._domains]
-            batch = self._augmented(Batch.join([(d.x[r], d.y[r]) for d, r in rows], self._names))
+        batch = self.draw(self._drawn)
         self._drawn += 1
-        return batch
+        return batch if self._device is None else batch.to(self._device)
+
+    def draw(self, number: int) -> Batch:
+        """The batch of a number, from 0, on the device of the domains."""
+        if (kept := self._kept.get("whole")) is not None:
+            assert isinstance(kept, Batch)
+            return kept
+        if self._constant:
+            whole = Batch.join([(d.x[:], d.y) for d in self._domains], self._names)
+            self._kept["whole"] = whole
+            return whole
+        rows = [(domain, self._rows(domain, number)) for domain in self._domains]
+        return self._augmented(Batch.join([(d.x[r], d.y[r]) for d, r in rows], self._names), number)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -113,15 +175,16 @@ class Sampler(Iterator[Batch]):
         Together the shares are the batch that ``next`` returns, apart from augmentation, which has
         a random stream of its own on each process.
         """
-        share = self._share
-        if share is None:
-            share = self._draw_share(rank, processes)
-            self._share = share if self._constant else None
+        share = self.draw_share(rank, processes, self._drawn)
         self._drawn += 1
-        return share
+        return share if self._device is None else share.to(self._device)
 
-    def _draw_share(self, rank: int, processes: int) -> Share:
-        rows = [(domain, self._rows(domain)) for domain in self._domains]
+    def draw_share(self, rank: int, processes: int, number: int) -> Share:
+        """The share of a process in the batch of a number, on the device of the domains."""
+        if (kept := self._kept.get((rank, processes))) is not None:
+            assert isinstance(kept, Share)
+            return kept
+        rows = [(domain, self._rows(domain, number)) for domain in self._domains]
         sizes, y = tuple(len(r) for _, r in rows), torch.cat([d.y[r] for d, r in rows])
         whole = Batch(y.new_empty((len(y), 0)), y, sizes, self._names)
         parts, start = [], 0
@@ -131,17 +194,18 @@ class Sampler(Iterator[Batch]):
             start += size
         first = self._domains[0]
         batch = Batch.join(parts or [(first.x[:1], first.y[:1])])
-        batch = self._augmented(replace(batch, sizes=(len(batch.y),), names=()), rank)
-        return Share(batch, torch.arange(len(y), device=y.device)[rank::processes], whole)
+        batch = self._augmented(replace(batch, sizes=(len(batch.y),), names=()), number, rank)
+        share = Share(batch, torch.arange(len(y), device=y.device)[rank::processes], whole)
+        if self._constant:
+            self._kept[rank, processes] = share
+        return share
 
     def _augmented(self, batch: Batch, *key: int) -> Batch:
         if self._augment is None:
             return batch
         # After joining: augmented inputs are four times as large, and joining copies them.
         assert isinstance(batch.x, Tensor)  # only data sets of images define an augmentation
-        return replace(
-            batch, x=self._augment(batch.x, stream("augment", self._seed, self._drawn, *key))
-        )
+        return replace(batch, x=self._augment(batch.x, stream("augment", self._seed, *key)))
 
     def state(self) -> dict[str, int]:
         """State for :meth:`restore`."""
@@ -155,16 +219,16 @@ class Sampler(Iterator[Batch]):
         size = self._size or len(domain)
         return size if self._replacement else min(size, len(domain))
 
-    def _rows(self, domain: Domain) -> Tensor:
-        """Positions of the samples of the next batch in their domain."""
+    def _rows(self, domain: Domain, number: int) -> Tensor:
+        """Positions of the samples of a batch in their domain."""
         if self._constant:
             return torch.arange(len(domain), device=domain.x.device)
         if self._replacement:
-            generator = stream("replacement", self._seed, domain.name, self._drawn)
+            generator = stream("replacement", self._seed, domain.name, number)
             shape = (self._size_in_batch(domain),)
             return torch.randint(len(domain), shape, generator=generator).to(domain.x.device)
         size = self._size_in_batch(domain)
-        epoch, position = divmod(self._drawn, len(domain) // size)
+        epoch, position = divmod(number, len(domain) // size)
         return self._order(domain, epoch)[position * size : (position + 1) * size]
 
     def _order(self, domain: Domain, epoch: int) -> Tensor:

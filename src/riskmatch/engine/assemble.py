@@ -321,7 +321,10 @@ def assemble(
     batches = [splits[name]["train"] for name in training]
     if config.retrain:
         batches = [domain.to(device) for domain in whole_domains(domains, config.test_domains)]
-    sampler = Sampler(batches, config.batch_size, config.seed, domains.augment, config.replacement)
+    if domains.augment is not None:  # on the CPU, while the device works
+        batches = [domain.to("cpu") for domain in batches]
+    options = config.batch_size, config.seed, domains.augment, config.replacement, device
+    sampler = Sampler(batches, *options)
     _check_sizes(stepper.objective, sampler.sizes)
     metrics = {name: find_metric(name) for name in task.metrics}
     facts = TaskFacts.of(name, task.primary, metrics)

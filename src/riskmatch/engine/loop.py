@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import repeat
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from riskmatch.data import OnProgress, no_progress
 from riskmatch.data.domain import Batch
-from riskmatch.data.sampler import Share, stream
+from riskmatch.data.sampler import Prefetched, Share, stream
 from riskmatch.device import peak_memory, reset_peak_memory
 from riskmatch.engine import checkpoint
 from riskmatch.engine.assemble import Assembly
@@ -206,10 +207,22 @@ class Session:
         """Draw the next batch, or this process's share of it."""
         rank, count = self.processes.rank, self.processes.count
         if count == 1:
-            return next(self.assembly.sampler)
+            return next(self._batches)  # type: ignore[no-any-return]
         # For dropout: each process has a stream of its own that needs no state in checkpoints.
         torch.manual_seed(stream("process", self.config.seed, self.step, rank).initial_seed())
-        return self.assembly.sampler.next_share(rank, count)
+        return next(self._batches)  # type: ignore[no-any-return]
+
+    @cached_property
+    def _batches(self) -> Iterator[Any]:
+        """The batches of this process; augmented ones are drawn ahead for a device to work on."""
+        sampler, device = self.assembly.sampler, torch.device(self.execution.device)
+        rank, count = self.processes.rank, self.processes.count
+        ahead = device.type != "cpu" and self.assembly.domains.augment is not None
+        if count == 1:
+            return Prefetched(sampler, sampler.draw, device) if ahead else sampler
+        if ahead:
+            return Prefetched(sampler, partial(sampler.draw_share, rank, count), device)
+        return (sampler.next_share(rank, count) for _ in repeat(None))
 
     def _evaluate_or_save(self) -> None:
         """Evaluate, or write a checkpoint, if it is due at this step."""

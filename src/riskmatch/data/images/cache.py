@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from riskmatch.data import OnProgress, no_progress
@@ -29,6 +30,7 @@ from riskmatch.data.images.decode import ImageError, decode, opened
 from riskmatch.data.images.index import ImageIndex
 from riskmatch.data.splits import group_ids
 from riskmatch.files import (
+    CACHE,
     SETTLED,
     Stamp,
     file_lock,
@@ -49,6 +51,8 @@ BLOCK = 8 << 20
 """Bytes of decoded images per checksum."""
 WAITING = "waiting for another process"
 _Stamps = dict[str, tuple[int, int, int, int, str]]
+FILLED = 0.9
+"""Share of the free space that decoded images may take where no folder was chosen."""
 SAMPLED = 8
 """Blocks that are checked where nothing suggests that the file has changed."""
 
@@ -82,12 +86,13 @@ def image_domains(
     """
     if image_size < 1:
         raise ValueError(f"image_size must be a positive integer, got {image_size}.")
-    file, hashes = _decoded(index.root, index.paths, image_size, cache, on_progress)
+    pixels, content, hashes = decoded_images(
+        index.root, index.paths, image_size, cache, on_progress
+    )
     row_of = {path: row for row, path in enumerate(sorted(index.paths))}
     rows = torch.tensor([row_of[path] for path in index.paths])
-    pixels = map_pixels(file, len(index))
-    contents = [_hash(f"{FORMAT} {len(pixels[0])} {digest}") for digest in hashes]
-    images = StoredImages(pixels, rows, content=file.stem, contents=contents)
+    contents = [_hash(f"{FORMAT} {pixels.shape[1]} {digest}") for digest in hashes]
+    images = StoredImages(pixels, rows, content=content, contents=contents)
     return DomainSet(
         index.name,
         index_domains(index, images),
@@ -107,6 +112,75 @@ def index_domains(index: ImageIndex, images: StoredImages | None = None) -> tupl
     rows = [torch.from_numpy(np.flatnonzero(places == k)) for k in range(len(index.domain_names))]
     pairs = zip(index.domain_names, rows, strict=True)
     return tuple(replace(whole.take(own), name=name) for name, own in pairs)
+
+
+class DecodedOnAccess:
+    """Pixels of image files, decoded at every access, with what a mapped file of them offers.
+
+    Args:
+        files: the image files.
+        side: side of the decoded images in pixels.
+    """
+
+    dtype = torch.uint8
+
+    def __init__(self, files: Sequence[Path], side: int) -> None:
+        self._files = files
+        self.shape = len(files), side, side, 3
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def numpy(self) -> DecodedOnAccess:
+        """The same: it is indexed as an array."""
+        return self
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        files = (self._files[row] for row in rows.tolist())
+        images = _readers(os.getpid()).map(lambda file: decode(file, self.shape[1]), files)
+        return np.stack([*images]) if len(rows) else np.empty((0, *self.shape[1:]), np.uint8)
+
+
+@cache
+def _readers(process: int) -> ThreadPoolExecutor:
+    """Threads that decode, which a forked process does not inherit."""
+    return ThreadPoolExecutor(os.cpu_count(), "decode")
+
+
+def decoded_images(
+    root: Path,
+    paths: Sequence[str],
+    image_size: int,
+    folder: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[Tensor | DecodedOnAccess, str, list[str]]:
+    """The pixels (n, side, side, 3) of the sorted paths, and the hashes of all and of each file.
+
+    They are mapped from :func:`cached_file`. They are decoded at every access instead with
+    ``--cache off``; and where no folder was chosen and the disk has no room for the file, with a
+    warning. The pixels are the same.
+    """
+    paths, report = sorted(paths), no_progress if on_progress is None else on_progress
+    chosen = folder or user_folder("cache") / "images"
+    with _explained(chosen):
+        file, hashes = _keyed(root, paths, image_size, chosen, report)
+        files, choice = [root / path for path in paths], os.environ.get(CACHE) or "auto"
+        on_access = choice == "off"
+        if choice == "auto" and folder is None and not file.exists():
+            needed = 3 * _side(files, image_size) ** 2 * len(files)
+            free = shutil.disk_usage(chosen).free
+            if on_access := needed > FILLED * free:
+                warnings.warn(
+                    f"Decoded images take {needed / 1e9:,.1f} GB, and {chosen} has "
+                    f"{free / 1e9:,.1f} GB free: images are decoded at every use, which takes "
+                    "longer. Choose a folder on another disk with --cache FOLDER "
+                    f"({CACHE}=FOLDER).",
+                    stacklevel=2,
+                )
+        if on_access:
+            return DecodedOnAccess(files, _side(files, image_size)), file.stem, hashes
+        _complete(file, files, image_size, report)
+    return map_pixels(file, len(paths)), file.stem, hashes
 
 
 def cached_file(
@@ -137,37 +211,37 @@ def cached_file(
         ImageError: a file cannot be read as an image.
         CacheError: the folder cannot be written, or the disk is full.
     """
-    return _decoded(root, paths, image_size, folder, on_progress)[0]
+    paths, report = sorted(paths), no_progress if on_progress is None else on_progress
+    folder = folder or user_folder("cache") / "images"
+    with _explained(folder):
+        file, _ = _keyed(root, paths, image_size, folder, report)
+        _complete(file, [root / path for path in paths], image_size, report)
+    return file
 
 
-def _decoded(
-    root: Path,
-    paths: Sequence[str],
-    image_size: int,
-    folder: Path | None,
-    on_progress: OnProgress | None,
+def _keyed(
+    root: Path, paths: Sequence[str], image_size: int, folder: Path, report: OnProgress
 ) -> tuple[Path, list[str]]:
-    """The file of :func:`cached_file`, and the hash of each image file in its order."""
+    """The place of the decoded images of sorted paths, and the hash of each image file."""
     if not paths:
         raise ValueError(f"There are no images in {root}.")
-    paths = sorted(paths)
-    files = [root / path for path in paths]
-    folder = folder or user_folder("cache") / "images"
-    report = no_progress if on_progress is None else on_progress
-    with _explained(folder):
-        hashes = _hashes(root, paths, folder, report)
-        key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
-        pixels = folder / f"{key}.rgb"
-        if _fault(pixels) is not None:
-            with file_lock(_lock_of(pixels), partial(report, WAITING, 0, None)):
-                if fault := _fault(pixels):
-                    warnings.warn(f"{pixels} is damaged and made again: {fault}.", stacklevel=2)
-                if fault is not None:  # another process may have finished in the meantime
-                    _remove_abandoned(folder)
-                    _build(pixels, files, _side(files, image_size), report)
-                    blocks = math.ceil(pixels.stat().st_size / BLOCK)
-                    _write_checksums(pixels, [_checksum(pixels, k) for k in range(blocks)])
-    return pixels, hashes
+    hashes = _hashes(root, paths, folder, report)
+    key = _hash(json.dumps([FORMAT, image_size, list(zip(paths, hashes, strict=True))]))
+    return folder / f"{key}.rgb", hashes
+
+
+def _complete(pixels: Path, files: Sequence[Path], image_size: int, report: OnProgress) -> None:
+    """Decode the images into the file, unless it is there and intact."""
+    if _fault(pixels) is None:
+        return
+    with file_lock(_lock_of(pixels), partial(report, WAITING, 0, None)):
+        if fault := _fault(pixels):
+            warnings.warn(f"{pixels} is damaged and made again: {fault}.", stacklevel=2)
+        if fault is not None:  # another process may have finished in the meantime
+            _remove_abandoned(pixels.parent)
+            _build(pixels, files, _side(files, image_size), report)
+            blocks = math.ceil(pixels.stat().st_size / BLOCK)
+            _write_checksums(pixels, [_checksum(pixels, k) for k in range(blocks)])
 
 
 def readable(
@@ -383,7 +457,7 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = "set XDG_CACHE_HOME to another folder"
+        cure = "choose another folder with --cache FOLDER or XDG_CACHE_HOME"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise CacheError(
                 f"The disk is full: decoded images do not fit in {folder} ({error.strerror}). "
