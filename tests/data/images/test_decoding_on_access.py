@@ -78,9 +78,9 @@ def test_a_run_has_the_same_record_without_a_cache(pets, monkeypatch):
         "--data-option image_size=32 --model-option pretrained=false --quiet"
     )
     for where in ("off", "folder"):
-        assert main([*words.split(), "--cache", where, "--out", where]) == 0
+        assert main([*words.split(), "--cache", where, "--out", f"runs-{where}"]) == 0
     assert os.environ[CACHE] == "folder"
-    first, second = (load_run(next(Path(out).iterdir())) for out in ("off", "folder"))
+    first, second = (load_run(next(Path(out).iterdir())) for out in ("runs-off", "runs-folder"))
     same = {"seconds": 0, "seconds_per_step": 0, "peak_memory": 0}
     records = [
         [dataclasses.replace(e, **same) for e in run.record.evaluations] for run in (first, second)
