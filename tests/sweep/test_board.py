@@ -190,10 +190,12 @@ def seconds_left(board):
     return max(sum(left) / board.jobs, *left, 0.0)
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=40))
-def test_time_left_is_that_of_all_unfinished_runs_after_any_events(events):
-    runs = [replace(ERM, seed=seed, steps=10 + seed % 3) for seed in range(8)]
-    board = Board(list(runs), jobs=3)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=40), st.sampled_from((1, 30))
+)
+def test_time_left_is_that_of_all_unfinished_runs_after_any_events(events, jobs):
+    runs = [replace(ERM, seed=seed, steps=25 - 5 * seed) for seed in range(4)]
+    board = Board(list(runs), jobs=jobs)
     board.report_pace(runs[0], 2.0)
     for event, place in events:
         running = list(board.running.values())

@@ -196,7 +196,7 @@ class Board:
             self._waiting_steps = Counter(map(self._left, self.waiting))
         started = Counter(map(self._left, [*self.running.values(), *self.external.values()]))
         total, longest = 0.0, 0.0
-        for (group, steps), runs in [*self._waiting_steps.items(), *started.items()]:
+        for (group, steps), runs in (self._waiting_steps + started).items():  # none of no run
             seconds = self._paces.get(group, usual).seconds_for(steps)
             total, longest = total + runs * seconds, max(longest, seconds)
         return max(total / self.jobs, longest)
