@@ -6,6 +6,8 @@ import pytest
 
 from riskmatch.runs.config import RunConfig
 from riskmatch.runs.findings import (
+    Point,
+    compare_fits,
     describe_fit,
     findings,
     inactive,
@@ -135,6 +137,15 @@ def test_method_that_lowers_the_fit_is_named(name):
 def test_method_without_a_warm_up_is_named_where_the_risk_is_far_above_that_of_guessing():
     message = describe_fit(made_run([(50, 20.0, 0.3), (100, 19.0, 0.3)], warmup=0))
     assert "harms the fit: the training risk is 19 at step 100, that of guessing is 1.95" in message
+
+
+def test_method_whose_penalty_keeps_the_risk_of_guessing_from_the_first_step_is_named():
+    steps = [Point(100, 1.943, 0.17, 75.1), Point(1000, 1.943, 0.17, 156.9)]
+    fit = compare_fits(steps, 0, 7)
+    assert fit.lost
+    assert "1.94 at step 1000, that of guessing is 1.95" in fit.what
+    short = [point._replace(loss=5.8) for point in steps]  # three risks, of a run that is too short
+    assert compare_fits(short, 0, 7) is None
 
 
 def test_fall_on_training_domains_that_raises_the_accuracy_on_the_test_domain_is_no_harm():

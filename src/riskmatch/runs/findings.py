@@ -20,6 +20,8 @@ CHANCE = 0.95
 """Share of the risk of guessing at which a network that was better has collapsed."""
 RISE = 1.5
 """Factor by which the loss may rise while the method acts."""
+OUTWEIGHED = 10.0
+"""Factor of the risk of guessing that a loss exceeds whose penalty keeps a network there."""
 EXPECTED = "This is expected where a method gives up a shortcut, such as the colour of digits"
 
 
@@ -251,9 +253,10 @@ def compare_fits(
     before = known[-1] if known else max(later, key=lambda point: point.value)
     guess = math.log(classes) if classes and classes > 1 else math.inf
     # A network without a warm-up may have learnt nothing yet: its risk must have been lower, or be
-    # far above that of guessing.
+    # far above that of guessing, or small in its loss.
     bound = before.risk if known else guess if start else min(max(guess, before.risk), RISE * guess)
-    if lost := last.risk > CHANCE * guess and last.risk > bound:
+    outweighed = not known and last.loss > OUTWEIGHED * guess
+    if lost := last.risk > CHANCE * guess and (last.risk > bound or outweighed):
         was = f"; it was {before.risk:.3g} at step {before.step}" if before is not last else ""
         what = (
             f"the training risk is {last.risk:.3g} at step {last.step}, that of guessing is "
