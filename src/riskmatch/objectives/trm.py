@@ -28,7 +28,7 @@ class TRM(Objective):
 
     The linear classifier w_e of domain e takes 30 steps of gradient descent at rate 0.1 on its
     features before each step. The weights α of a row sum to 1 before they are used. The inverse
-    Hessian of R_e is that of ten terms of a Neumann series, cut off where an entry exceeds 10;
+    Hessian of R_e is that of eleven terms of a Neumann series, cut off where an entry exceeds 10;
     ``series="authors-code"`` has its second term in place of the first, as the released code.
     Products are by the weights of w_e, without its bias. Before ``warmup``, and with a single
     domain, it is ERM.
