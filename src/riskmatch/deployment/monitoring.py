@@ -15,15 +15,7 @@ from riskmatch import statistics
 from riskmatch.data import OnProgress
 from riskmatch.data.images.index import EXTENSIONS
 from riskmatch.data.images.manifest import listed_files
-from riskmatch.deployment.alarm import (
-    LEAST_SAMPLES,
-    LEAST_SITES,
-    MAX_SITE,
-    RISK,
-    compare,
-    judge_sites,
-    judged_metric,
-)
+from riskmatch.deployment import alarm
 from riskmatch.deployment.evaluation import read_domains, score_domains
 from riskmatch.deployment.inputs import BATCH, ImagePreprocessing, OnSkip, samples
 from riskmatch.deployment.model import TrainedModel, load_model
@@ -213,9 +205,9 @@ def monitor(
             refuse_input(figure, data, within=EXTENSIONS)
             if figure.exists() and isinstance(model.preprocessing, ImagePreprocessing):
                 refuse_input(figure, *listed_files(Path(data)))
-    if metric != RISK:
+    if metric != alarm.RISK:
         metric = model.task.judged_by((), metric or "").primary
-    facts, rng = judged_metric(metric, model.left_out), np.random.default_rng(seed)
+    facts, rng = alarm.judged_metric(metric, model.left_out), np.random.default_rng(seed)
     compared: Iterable[tuple[str, Quantity, Array]]
     judged, untested = list[dict[str, Any]](), dict[str, str]()
     uncalibrated = "the data have no labels" if not labelled else _uncalibrated(model, place)
@@ -227,7 +219,7 @@ def monitor(
             name: (one, None if (own := groups[name]) is None else own.numpy()[one.index])
             for name, one in scored.items()
         }
-        judged, untested = judge_sites(model.left_out, sites, metric, level, looks)
+        judged, untested = alarm.judge_sites(model.left_out, sites, metric, level, looks)
         compared = ((name, "risk", one.risk.astype(float)) for name, one in scored.items())
     else:
         wide = any(_held_out(model, name, "features").shape[1] for name in model.held_out)
@@ -242,13 +234,13 @@ def monitor(
         every = {name: _held_out(model, name, quantity) for name in model.domains}
         if quantity != "features":
             curves[site] = {**every, site + NEW: values}
-        reference = {name: one for name, one in every.items() if len(one) >= LEAST_SAMPLES}
+        reference = {name: one for name, one in every.items() if len(one) >= alarm.LEAST_SAMPLES}
         sizes = {f"training domain {name}": len(one) for name, one in every.items()}
         for name, n in (sizes | {f"site {site}": len(values)}).items():
-            if n < LEAST_SAMPLES:
-                untested[name] = f"{n} samples, and a test takes {LEAST_SAMPLES}"
-        if len(values) >= LEAST_SAMPLES and reference:
-            test = compare(values, reference, permutations, rng)
+            if n < alarm.LEAST_SAMPLES:
+                untested[name] = f"{n} samples, and a test takes {alarm.LEAST_SAMPLES}"
+        if len(values) >= alarm.LEAST_SAMPLES and reference:
+            test = alarm.compare(values, reference, permutations, rng)
             rows.append({"site": site, "quantity": quantity, **test})
     common = any(row["alarm"] for row in judged), uncalibrated, level, looks, facts, labelled
     result = Monitoring(*common, pd.DataFrame(judged), pd.DataFrame(rows), untested, curves)
@@ -260,11 +252,11 @@ def monitor(
 def _uncalibrated(model: TrainedModel, place: Path | str) -> str:
     """Why a model has no calibrated alarm, and the command that cures it; empty if it has one."""
     sites = {site.siblings or (name,) for name, site in model.left_out.items()}
-    if len(sites) >= LEAST_SITES:
+    if len(sites) >= alarm.LEAST_SITES:
         return ""
-    cause = f"the model folder has {len(sites)} left-out sites, and {LEAST_SITES} are needed"
-    if len(model.domains) < LEAST_SITES:
-        return f"{cause}: train on {LEAST_SITES} domains or more"
+    cause = f"the model folder has {len(sites)} left-out sites, and {alarm.LEAST_SITES} are needed"
+    if len(model.domains) < alarm.LEAST_SITES:
+        return f"{cause}: train on {alarm.LEAST_SITES} domains or more"
     command = train_command(model.config)
     where = shlex.quote(str(place))
     cure = (
@@ -286,7 +278,7 @@ def _unlabelled(
 ) -> Iterator[tuple[str, Quantity, Array]]:
     """Confidences, and features if they are ``wide``; of many inputs features of a draw alone."""
     site, inputs = "new site", samples(data, model.preprocessing)
-    few = len(inputs) <= MAX_SITE
+    few = len(inputs) <= alarm.MAX_SITE
     if isinstance(data, str | Path):
         site = Path(data).stem if Path(data).is_file() else Path(data).name
     outputs = model.outputs(
@@ -297,7 +289,7 @@ def _unlabelled(
         yield site, "confidence", scores.amax(1).numpy().astype(float)
     features = outputs.features
     if features is None and wide:
-        rows = statistics.subsample(np.array(outputs.rows), MAX_SITE, rng)
+        rows = statistics.subsample(np.array(outputs.rows), alarm.MAX_SITE, rng)
         chosen = outputs.samples.take(rows.tolist())
         features = model.outputs(chosen, batch_size=batch_size, features=True).features
     if features is not None:
