@@ -36,7 +36,7 @@ def test_laptop_plans_the_runs_of_a_sweep_on_frozen_features(data):
         data,
         PAPERS,
         tuple(held_out(DATASETS[data].domains)),
-        options.draws,
+        int(options.draws),
         options.trials,
         choices={**options.choices, "model_options": {"frozen": options.frozen}},
     ).runs()

@@ -120,6 +120,8 @@ def whole_blocks(model: nn.Module, size: int) -> int:
     """
     brought = model.brought.values() if isinstance(model, Predictor) else ()
     block = max((int(getattr(module, "block", 1)) for module in brought), default=1)
+    if size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {size}.")
     return max(block, size - size % block)
 
 

@@ -101,7 +101,7 @@ def domainbed_rows(domain: Domain, trial: int, place: int) -> dict[str, Tensor]:
         >>> y = torch.zeros(10, dtype=torch.long)
         >>> domain = Domain("sketch", torch.zeros(10, 2), y, ranks=torch.arange(10).flip(0))
         >>> domainbed_rows(domain, trial=0, place=3)["val"]
-        tensor([1, 7])
+        tensor([3, 7])
     """
     cause = "is no such folder, whole"
     if domain.groups is not None:

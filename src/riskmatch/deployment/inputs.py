@@ -170,8 +170,6 @@ class InputSamples:
 
     def batches(self, size: int, on_skip: OnSkip) -> Iterator[tuple[Rows, Tensor]]:
         """Positions and inputs of each batch; images of the next one are decoded meanwhile."""
-        if size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {size}.")
         if self.x is not None:
             for start in range(0, len(self), size):
                 rows: Rows = range(start, min(start + size, len(self)))

@@ -93,7 +93,8 @@ def read_manifest(
     more = () if group is None else (group,)
     rows, unlabelled = list[Row](), Counter[str]()
     for location, row in _rows(path, ("path", *named, "domain", *more)):
-        if drop_missing_labels and all(_is_missing(row[name]) for name in named):
+        # A sample of several tags may lack all of them: they are masked.
+        if drop_missing_labels and len(named) == 1 and _is_missing(row[named[0]]):
             unlabelled[_value(path, location, "domain", row["domain"])] += 1
         else:
             rows.append((location, row))
