@@ -93,7 +93,7 @@ def advise(
         selection: ``leave-one-out``, which leaves out every pair of domains as well, or
             ``train-val``; by default the first for 4 to 6 domains none of which are
             left out together.
-        quick: answer in about a tenth of the time: one draw, a third of the steps, ``train-val``.
+        quick: train about a tenth: one draw, a third of the steps, ``train-val``.
         leave_out_together: groups of domains to leave out at once; by default siblings: domains
             that share images, and those of which probes of features or columns show that leaving
             out one costs the other more than chance explains.

@@ -37,7 +37,7 @@ class Advise(Printed, PlanningCommand):
     draws: int | None = None
     """Settings per method, by default 3; the first is the defaults."""
     quick: bool = False
-    """Answer in about a tenth of the time: one draw, a third of the steps, chosen by train-val."""
+    """Train about a tenth: one draw, a third of the steps, chosen by train-val."""
     select: Literal["leave-one-out", "train-val"] | None = None
     """How settings and steps are chosen; by default leave-one-out, which leaves out every pair of
     domains as well, for 4 to 6 domains without siblings, else train-val."""
