@@ -149,3 +149,20 @@ def test_every_method_is_in_the_record():
     assert set(recorded["now"]) == set(built_in("method"))
     assert recorded["now"]["erm"]["waits"] == recorded["now"]["rdm"]["waits"] == 0
     assert find("method", "rdm").value is RDM
+
+
+def test_evaluations_of_a_run_in_mixed_precision_are_in_mixed_precision(tmp_path, monkeypatch):
+    seen = []
+
+    def forward(self, x, known=MLP.forward):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return known(self, x)
+
+    monkeypatch.setattr(MLP, "forward", forward)
+    options = {"data_options": {"samples": 60}, "model": "mlp", "steps": 2, "batch_size": 8}
+    for amp in (True, False):
+        seen.clear()
+        run = train("colored-digits", "erm", "0.1", amp=amp, out=tmp_path / str(amp), **options)
+        assert len(seen) > 4
+        assert set(seen[2:]) == {amp}  # the first calls find the parts of the network
+        assert 0 < run.record.evaluations[-1].scores["0.1"]["train"].risk < 5

@@ -35,7 +35,9 @@ from riskmatch.runs.predictions import ByDomain, Predictions
 CHUNK = 512
 """Most samples per forward pass."""
 VALUES = 1 << 23
-"""Most input values per forward pass: 55 images of 3 × 224 × 224."""
+"""Most input values per forward pass on a CPU: 55 images of 3 × 224 × 224."""
+BYTES = 256
+"""Free bytes of a GPU for each input value of a forward pass: 16 GB for 415 such images."""
 CLASSIFICATION = TASKS["classification"]
 GRADIENT_SAMPLES = 64
 """Most samples of each domain for the norms of gradients."""
@@ -126,6 +128,7 @@ def predict(
     on_samples: Callable[[int, int], None] = lambda done, total: None,
     restore: Restore = lambda values: values,
     keep: Callable[[Predictions], Any] = lambda values: values,
+    amp: bool = False,
 ) -> dict[str, dict[Split, Any]]:
     """Predictions on every sample of every part, by domain and split.
 
@@ -140,6 +143,7 @@ def predict(
             forward pass.
         restore: see :func:`restore_of`.
         keep: what is returned of the predictions of a part, so that no more are in memory.
+        amp: run the network in bfloat16 where that is safe, as in training.
     """
     kept: dict[str, dict[Split, Any]] = {}
     done, total = 0, sum(map(len, parts))
@@ -158,6 +162,7 @@ def predict(
                 view=view_of(part.domain, part.split),
                 on_samples=count,
                 restore=restore,
+                amp=amp,
             )
         kept.setdefault(part.domain, {})[part.split] = keep(replace(values, index=part.rows))
     return kept
@@ -183,6 +188,7 @@ def score_samples(
     chunk: int = CHUNK,
     on_samples: Callable[[int], None] = lambda number: None,
     restore: Restore = lambda values: values,
+    amp: bool = False,
 ) -> Predictions:
     """Predictions of a network in evaluation mode on the samples of a domain.
 
@@ -195,12 +201,17 @@ def score_samples(
         chunk: most samples per forward pass, which bounds the memory.
         on_samples: called with the number of samples of each forward pass.
         restore: see :func:`restore_of`.
+        amp: run the network in bfloat16 where that is safe.
     """
     parts = []
-    chunk = max(1, min(chunk, VALUES // math.prod(domain.x.shape[1:])))
+    device = domain.y.device
+    most = torch.cuda.mem_get_info(device)[0] // BYTES if device.type == "cuda" else VALUES
+    chunk = max(1, min(chunk, most // math.prod(domain.x.shape[1:])))
     chunk = whole_blocks(model, chunk)
     for x, y in zip(domain.x.split(chunk), domain.y.split(chunk), strict=True):
-        wide, logits = outputs(model, x if view is None else view(x))
+        with torch.autocast(device.type, torch.bfloat16, enabled=amp):
+            wide, logits = outputs(model, x if view is None else view(x))
+        logits = logits.float() if amp else logits
         if features and wide is None:
             wide = logits.new_empty(len(y), 0)
         parts.append(predictions_of(logits, y, task, wide if features else None, restore))

@@ -293,6 +293,7 @@ def final_predictions(
         validation_views(config, domains, config.steps),
         partial(on_progress or no_progress, f"predicting with {run.folder.name}"),
         restore_of(domains),
+        amp=config.amp,
     )
 
 

@@ -337,6 +337,7 @@ class Session:
             partial(on_progress, EVALUATING),
             self.assembly.restore,
             keep=lambda values: (score_of(values, metrics), values.thinned()),
+            amp=self.config.amp,
         )
 
     def _raw_validation_risk(self) -> float:
