@@ -3,7 +3,9 @@
 import csv
 import json
 import runpy
+from collections import Counter
 from dataclasses import replace
+from math import isfinite, log
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -11,9 +13,13 @@ import pytest
 from scipy.stats import t
 
 from riskmatch.experiments.colored_mnist import grid_runs
+from riskmatch.objectives import methods
 from riskmatch.report.comparison import tables_of
 from riskmatch.report.figures.training import ablation
 from riskmatch.report.gains import ADJUSTED, GAIN, adjusted_gains
+from riskmatch.runs import records
+from riskmatch.runs.config import acts_from
+from riskmatch.runs.findings import describe_fit
 from riskmatch.runs.frame import results
 from riskmatch.selection import choose, find_rule
 
@@ -48,6 +54,33 @@ def test_units_on_frozen_pacs(unit, file, after):
     (table,) = tables_of(RESULTS / "pacs/frozen", after_warmup=after, unit=unit)
     name = f"{file}-new-domain.md" if unit == "new-domain" else f"{file}.md"
     assert cells(table.markdown()) == cells((RESULTS / "pacs/frozen" / name).read_text())
+
+
+def test_every_method_trains_a_layer_on_frozen_pacs():
+    """Each run finishes, each penalty has a gradient, and what harms the fit is named."""
+    folder = RESULTS / "methods"
+    runs = [records.read(path.parent) for path in sorted(folder.glob("runs/*/records.jsonl"))]
+    assert Counter(run.config.method for run in runs) == dict.fromkeys(methods(), 4)
+    guessing, named, constant = set[str](), Counter[str](), Counter[str]()
+    for run in runs:
+        method, start, tests = run.config.method, acts_from(run.config), run.config.test_domains
+        assert run.status == "done", method
+        assert all(isfinite(e.loss) for e in run.evaluations), method
+        last = run.evaluations[-1].scores
+        risk = fmean(last[name]["train"].risk for name in last.keys() - {*tests})
+        if risk > 0.95 * log(7):
+            guessing.add(method)
+            assert "harms the fit" in describe_fit(run)
+        named[method] += describe_fit(run) is not None
+        if run.config.hparams.get("weight"):
+            first, *later = [e.gradients["penalty"] for e in run.evaluations if e.step >= start]
+            assert first > 0, method
+            constant[method] += later.count(0)
+    assert guessing == {"iga", "ib-irm"}
+    assert +named == dict.fromkeys(("iga", "ib-irm", "ib-erm", "irm"), 4)
+    assert +constant == {"ib-erm": 18}
+    (table,) = tables_of(folder)
+    assert cells(table.markdown()) == cells((folder / "table.md").read_text())
 
 
 def test_choices_on_frozen_pacs_that_precede_the_method():
