@@ -94,8 +94,8 @@ def opened(path: Path) -> Iterator[Image]:
         unknown = isinstance(error, UnidentifiedImageError)
         raise ImageError(
             f"{path} cannot be read as an image ({'unknown image format' if unknown else error}). "
-            "Remove or replace it, or leave such files out with --skip-unreadable; `riskmatch data "
-            "doctor` lists every such file of a data set."
+            "Remove or replace it. Training and `riskmatch embed` leave such files out with "
+            "--skip-unreadable; `riskmatch data doctor` lists every one of a data set."
         ) from error
 
 
