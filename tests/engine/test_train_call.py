@@ -130,7 +130,7 @@ def test_run_by_names_has_frames_and_a_model(tmp_path):
     model = again.model()
     assert not model.training
     assert model(torch.zeros(5, 2, 8, 8))[1].shape == (5, 2)
-    with pytest.raises(InstanceError, match=r"is mlp, .*leave out network"):
+    with pytest.raises(InstanceError, match=r"mlp, .*leave out network"):
         again.model(Net())
 
 

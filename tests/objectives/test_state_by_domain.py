@@ -54,7 +54,7 @@ def test_batch_without_names_goes_by_positions():
 
 @pytest.mark.parametrize("names", [("a",), ("a", "a"), ("a", "b", "c")])
 def test_batch_needs_one_name_per_domain(names):
-    with pytest.raises(ValueError, match="2 domains"):
+    with pytest.raises(ValueError, match="2 different names of domains"):
         Batch(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), (1, 2), names)
 
 

@@ -73,7 +73,7 @@ def test_configuration_has_finite_numbers_and_seeds_that_fit(changes):
 
 def test_mldg_holds_out_no_more_domains_than_there_are(tmp_path):
     options = {"steps": 2, "data_options": {"samples": 40}}
-    with pytest.raises(ValueError, match=r"meta_test=9.* needs 10 training domains.* are 2"):
+    with pytest.raises(ValueError, match=r"meta_test=9.* needs 10 training domains, not 2"):
         train("colored-digits", "mldg", "0.1", out=tmp_path, meta_test=9, **options)
     with pytest.raises(ValueError, match=r"meta_test=9.* needs 10"):
         plan_sweep(tmp_path, "colored-digits", "mldg", choices={"meta_test": 9, **options})
