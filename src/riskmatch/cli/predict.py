@@ -34,7 +34,7 @@ class Predict(Command):
     out: Path
     """File to write, .csv or .parquet."""
     estimate: bool = False
-    """Also estimate the accuracy on these inputs, as riskmatch estimate does."""
+    """Also estimate how accurate the model is on these inputs, as riskmatch estimate does."""
     batch_size: int = 32
     """Inputs per forward pass."""
     strict: bool = False
