@@ -146,7 +146,7 @@ def packaged(record: Mapping[str, Any]) -> dict[str, Any]:
     ratios = {name: round(ratio, 2) for name, ratio in record["relative_to_erm"].items()}
     ratios["rdm"] = ratios["rdm, worst, mmd"]
     samples, threads = record["samples"], record["machine"]["threads"]
-    on = f"{record['network']}, {len(samples)} × {samples[0]:,} samples, {threads} threads"
+    on = f"{record['network']}, {len(samples)} × {samples[0]:,} samples, threads: {threads}"
     known = {name: ratios[name] for name in sorted(ratios) if "," not in name}
     return {"measured_on": on, "relative_to_erm": known}
 
@@ -161,7 +161,7 @@ def main() -> None:
     objectives = variants()
     actions = {name: stepping(objective) for name, objective in objectives.items()}
     print(f"{len(actions)} methods, 2 × {SAMPLES:,} samples", flush=True)
-    cycles = measure.seconds(actions, rounds=7, turn=0.3)
+    cycles = measure.seconds(actions, rounds=12, turn=0.3)
     times = {name: time / cycle(objectives[name]) for name, time in cycles.items()}
     ratios = {name: time / times["erm"] for name, time in times.items()}
     ranked = sorted(ratios, key=ratios.__getitem__)

@@ -299,7 +299,9 @@ def benchmark(name):
 def test_the_package_has_the_step_costs_of_the_record(monkeypatch):
     monkeypatch.syspath_prepend(RESULTS.parent / "benchmarks")
     script, record = benchmark("methods"), json.loads((RESULTS / "bench/methods.json").read_text())
-    assert json.loads(script["packaged_file"]().read_text("utf-8")) == script["packaged"](record)
+    packaged = script["packaged"](record)
+    assert json.loads(script["packaged_file"]().read_text("utf-8")) == packaged
+    assert packaged["relative_to_erm"].keys() == methods().keys()
 
 
 def test_selection_without_the_test_domain_on_colored_mnist():
