@@ -46,14 +46,14 @@ CACHE = "RISKMATCH_CACHE"
 def user_folder(purpose: Literal["cache", "state"]) -> Path:
     """Folder of riskmatch's files for this user: ``$XDG_CACHE_HOME``, or the platform's default.
 
-    That of caches is ``$RISKMATCH_CACHE``, where that is a folder.
+    That of caches is in ``$RISKMATCH_CACHE``, where that is a folder.
 
     Args:
         purpose: ``"cache"`` for files that can be made again, ``"state"`` for those that cannot,
             which are in ``$XDG_STATE_HOME``.
     """
     if purpose == "cache" and (given := os.environ.get(CACHE, "auto")) not in ("auto", "off", ""):
-        return Path(given).absolute()
+        return Path(given).absolute() / "riskmatch"
     mac, other = {
         "cache": ("Library/Caches", ".cache"),
         "state": ("Library/Application Support", ".local/state"),

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -40,7 +41,7 @@ _reading: ContextVar[bool] = ContextVar("reading", default=False)
 _passed: set[str] = set()
 """Names that were imported on behalf of Python code in this process."""
 
-_named: ContextVar[frozenset[object]] = ContextVar("named", default=frozenset())
+_named: ContextVar[frozenset[str]] = ContextVar("named", default=frozenset())
 """The only names that may be imported where no others are."""
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -146,14 +147,17 @@ def admit(names: Iterable[str], file: Path, trust: bool = False) -> None:
 def imports_nothing(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that reads files of others: no part is imported while it runs.
 
-    A part that the caller names in an argument is.
+    A part that the caller names as ``metric`` or ``rule`` is.
     """
+    known = signature(function)
 
     @wraps(function)
     def reading(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = (value for value in (*args, *kwargs.values()) if isinstance(value, str))
-        named = _named.get() if _reading.get() else frozenset(given)
-        token, name = _reading.set(True), _named.set(named)
+        given = known.bind_partial(*args, **kwargs).arguments
+        texts = (given.get(name) for name in ("metric", "rule"))
+        named = frozenset(text for text in texts if isinstance(text, str))
+        name = _named.set(_named.get() if _reading.get() else named)
+        token = _reading.set(True)
         try:
             return function(*args, **kwargs)
         finally:

@@ -149,7 +149,7 @@ def _without_cache(words: list[str]) -> list[str]:
         if name != "--cache":
             rest.append(word)
         elif where := value if equals else next(given, ""):
-            os.environ[CACHE] = where
+            os.environ[CACHE] = where if where in ("off", "auto") else os.path.abspath(where)
         else:
             raise BadInput("--cache needs a folder, off or auto.")
     return rest
